@@ -50,6 +50,8 @@ def summary_lines(table: Mapping[str, Any]) -> Iterator[str]:
         shown = [f"{unit} ({_counts(sorts)})" for unit, sorts in table["edge_cases"].items()]
         more = f"; and {len(shown) - EDGE_UNITS} units more" if len(shown) > EDGE_UNITS else ""
         yield f"Edge cases: {'; '.join(shown[:EDGE_UNITS])}{more}"
+    if not any(table["outcomes"].values()):
+        return  # beside other cases nothing is proved
     proved = table["outcomes"].get("proved", 0)
     modelled = sum(n for word, n in table["outcomes"].items() if word != "unsupported")
     share = f" ({proved / modelled:.1%} of those whose operators are modelled)" if modelled else ""
