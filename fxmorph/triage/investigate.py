@@ -273,7 +273,9 @@ class _Investigation:
             start = self._graph()  # which holds what the plan makes of parameters too
         program = self._standing(start) if start is not None else self._source()
         objects = self._objects(SeedSubject(self.loaded), settings) if start is None else {}
-        blame = self.known or fake_kernel_named(self.result.reason) or Blame(None, "", False)
+        blame = self.known or Blame(None, "", False)
+        if not blame.unit:
+            blame = fake_kernel_named(self.result.reason) or blame
         return replace(
             self._left(blame, self._group(blame)),
             program=program,

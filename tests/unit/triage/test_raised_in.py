@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from torch._functorch import partitioners
 
+from fxmorph.core.clock import Clock
 from fxmorph.core.finding_parts import Blame
+from fxmorph.core.seeds import find_seeds
 from fxmorph.core.units import Stage
 from fxmorph.judge.trial import Trial
-from fxmorph.model import CompileConfig, Kind, ValuePlan
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan
 from fxmorph.programs.signature import Signature
+from fxmorph.rules import Registry
 from fxmorph.torchapi.raising_frames import raising_frames
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
 from fxmorph.triage.blame.raised_in import fake_kernel_named, raised_in
+from fxmorph.triage.investigate import as_found
 
 DRIVERS = (("_dynamo/eval_frame.py", "compile_wrapper"), ("_inductor/compile_fx.py", "compile_fx"))
 
@@ -84,3 +90,16 @@ def test_a_fake_kernel_that_says_another_layout_is_named() -> None:
         Stage.AOT, "aot.fake.aten.replication_pad2d_backward.default", False,
     )  # fmt: skip
     assert fake_kernel_named("expected size 2==3, stride 1==1 at dim=0") is None  # of an input
+
+
+def test_it_is_named_of_a_finding_told_as_found_whose_blame_came_to_nothing(tmp_path: Path, rules: Registry) -> None:
+    text = "import torch\ndef fn(x): return x + 1\ndef make_inputs(): return [torch.ones(2)]\n"
+    (tmp_path / "seed.py").write_text(text)
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    case = Case(seed, 0, 0, (ValuePlan.SEED,), CompileConfig.make())
+    said = "compiled raises AssertionError: expected size 2==2, stride 1==30 Error in op: torch.ops.aten.x.default"
+    result = CaseResult(case.id, Status.FINDING, (Kind.RAISES,), said)
+    for known in (None, Blame(None, "", False)):
+        assert as_found(case, result, rules, Clock(), known).unit == "aot.fake.aten.x.default"
+    other = Blame(Stage.LOWERING, "lowering.aten.x.default", True)
+    assert as_found(case, result, rules, Clock(), other).unit == other.unit
