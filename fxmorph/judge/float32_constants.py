@@ -6,7 +6,8 @@ the operator's decomposition is right.  Who is off the numbers of both show: a d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from torch.fx.node import map_aggregate
 #: How far float64 results are apart, relative to them, that one number of float32 explains.
 APART = 2.0**-23
 WIDE = frozenset({torch.float64, torch.complex128})
+#: What a program asks for, and no step of a decomposition.
+_CASTS = frozenset({"aten._to_copy.default", "prims.convert_element_type.default"})
 
 SAID = "an operator's own kernel holds a number in float32, and its decomposition in float64"
 
@@ -28,30 +31,43 @@ def single(eager: torch.Tensor, compiled: torch.Tensor, where: torch.Tensor) -> 
 
 
 def computes_in_float64(graphs: Iterable[fx.Graph]) -> bool:
-    """Whether decomposed graphs compute all that is float64 in float64, of numbers of which none is rounded.
+    """Whether all floating-point values of decomposed graphs are float64, and none of their numbers is rounded.
 
-    A node that does not note what it gives counts as one that is not.  What else a program computes is not looked at.
+    A node that does not note what it gives counts as one that is not.
     """
-    nodes = [node for graph in graphs for node in _behind_wide_results(graph)]
-    return bool(nodes) and all(_wide(node) and not any(map(_rounded, _numbers(node))) for node in nodes)
+    return all(_wide(node) and not any(map(_rounded, _numbers(node))) for graph in graphs for node in graph.nodes)
 
 
-def _behind_wide_results(graph: fx.Graph) -> list[fx.Node]:
-    """The nodes that results are computed from, but for results that are known to be no float64."""
-    results = [(node, _floats(node)) for node in graph.output_node().all_input_nodes]
-    waiting = [node for node, dtypes in results if dtypes is None or dtypes & WIDE]
-    found: dict[fx.Node, None] = {}
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found[node] = None
-            waiting += node.all_input_nodes
-    return list(found)
+def decompose_in_float64(graphs: Iterable[fx.Graph]) -> bool:
+    """The same of each decomposition in graphs of AOTAutograd that is given a float64 or gives one.
+
+    What a program itself casts to float32, and computes there, is eager's as well.
+    """
+    steps = [nodes for graph in graphs for nodes in _decomposed(graph) if any(map(_touches_float64, nodes))]
+    return bool(steps) and all(
+        _wide(node) and not any(map(_rounded, _numbers(node))) for nodes in steps for node in nodes
+    )
+
+
+def _decomposed(graph: fx.Graph) -> Iterator[list[fx.Node]]:
+    """The nodes of each call that was taken apart, by what tracing notes of where they come from; casts are none."""
+
+    def call_of(node: fx.Node) -> Any:
+        return node.meta.get("original_aten"), node.meta.get("seq_nr")
+
+    for (operator, _), nodes in itertools.groupby((n for n in graph.nodes if n.op == "call_function"), call_of):
+        same = list(nodes)
+        if operator is not None and str(operator) not in _CASTS and any(n.target is not operator for n in same):
+            yield same
+
+
+def _touches_float64(node: fx.Node) -> bool:
+    return any((_floats(n) or set()) & WIDE for n in (node, *node.all_input_nodes))
 
 
 def _wide(node: fx.Node) -> bool:
     dtypes = _floats(node)
-    return dtypes is not None and dtypes <= WIDE
+    return node.op == "output" or (dtypes is not None and dtypes <= WIDE)
 
 
 def _floats(node: fx.Node) -> set[torch.dtype] | None:

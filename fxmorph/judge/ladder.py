@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fxmorph.core.clock import Clock
 from fxmorph.judge import journal
 from fxmorph.judge.accepted_folds import accepted, without
-from fxmorph.judge.float32_constants import SAID, computes_in_float64
+from fxmorph.judge.float32_constants import SAID, decompose_in_float64
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
 from fxmorph.model import (
@@ -186,7 +186,7 @@ class Ladder:
                 break
         if stage == STAGE["aot_eager_decomp_partition"] and again <= single:
             with decomposed_graphs() as graphs:
-                alike = self.kinds(backend=DECOMPOSED) >= again and computes_in_float64(graphs)
+                alike = self.kinds(backend=DECOMPOSED) >= again and decompose_in_float64(graphs)
             if alike:
                 code = VerdictCode.FLOAT32_CONSTANT
                 return Climbed(Status.EDGE_CASE, SAID, stage, accused, tuple(rows), code)

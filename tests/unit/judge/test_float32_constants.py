@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import torch
 from torch import fx
+from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fxmorph.inductor.pairs import judge_pair
-from fxmorph.judge.float32_constants import computes_in_float64, single
+from fxmorph.judge.float32_constants import computes_in_float64, decompose_in_float64, single
 from fxmorph.model import Kind, Status, VerdictCode
+from fxmorph.torchapi.aot import DECOMPOSED, decomposed_graphs
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 aten = torch.ops.aten
@@ -61,11 +63,29 @@ def test_numbers_that_float32_has_are_not_rounded() -> None:
     assert not computes_in_float64([fx.symbolic_trace(hard(1 / 6)).graph])  # which notes nothing
 
 
-def test_only_what_float64_results_are_computed_from_counts() -> None:
-    beside = traced(lambda g, x: (g * (1 / 6), g.float() * SIXTH))
-    behind = traced(lambda g, x: (g * (1 / 6) + (g.float() * SIXTH).double(), x))
-    assert computes_in_float64([beside.graph]) and not computes_in_float64([behind.graph])
-    assert not computes_in_float64([traced(lambda g, x: g.float() * 0.5).graph])  # no float64 result at all
+def gradient_graphs(function: Callable[..., Any], *inputs: torch.Tensor) -> list[fx.Graph]:
+    with decomposed_graphs() as graphs:
+        results = torch.compile(function, backend=DECOMPOSED)(*(x.clone().requires_grad_() for x in inputs))
+        sum(r.sum() for r in results).backward()
+        return list(graphs)
+
+
+def test_each_decomposition_that_has_to_do_with_float64_counts_and_the_programs_own_float32_does_not() -> None:
+    def beside(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hard = torch.nn.functional.hardsigmoid(x)
+        return hard.float() * torch.nn.functional.silu(y), hard
+
+    graphs = gradient_graphs(beside, X, X.float())
+    assert decompose_in_float64(graphs) and not computes_in_float64(graphs)
+    in_float32_alone = gradient_graphs(lambda y: (torch.nn.functional.hardsigmoid(y),), X.float())
+    assert not decompose_in_float64(in_float32_alone)
+
+
+def test_a_decomposition_that_goes_through_float32_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert decompose_in_float64(gradient_graphs(lambda x: (torch.nn.functional.hardsigmoid(x),), X))
+    table = select_decomp_table()
+    monkeypatch.setitem(table, aten.hardsigmoid_backward.default, lambda g, x: in_float32(g, x))
+    assert not decompose_in_float64(gradient_graphs(lambda x: (torch.nn.functional.hardsigmoid(x),), X))
 
 
 def test_how_far_apart_a_number_in_float32_puts_results() -> None:
