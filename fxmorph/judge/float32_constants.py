@@ -35,7 +35,7 @@ def computes_in_float64(graphs: Iterable[fx.Graph]) -> bool:
 
     A node that does not note what it gives counts as one that is not.
     """
-    return all(_wide(node) and not any(map(_rounded, _numbers(node))) for graph in graphs for node in graph.nodes)
+    return all(_in_float64(node) for graph in graphs for node in graph.nodes)
 
 
 def decompose_in_float64(graphs: Iterable[fx.Graph]) -> bool:
@@ -44,9 +44,7 @@ def decompose_in_float64(graphs: Iterable[fx.Graph]) -> bool:
     What a program itself casts to float32, and computes there, is eager's as well.
     """
     steps = [nodes for graph in graphs for nodes in _decomposed(graph) if any(map(_touches_float64, nodes))]
-    return bool(steps) and all(
-        _wide(node) and not any(map(_rounded, _numbers(node))) for nodes in steps for node in nodes
-    )
+    return bool(steps) and all(map(_in_float64, itertools.chain(*steps)))
 
 
 def _decomposed(graph: fx.Graph) -> Iterator[list[fx.Node]]:
@@ -65,9 +63,10 @@ def _touches_float64(node: fx.Node) -> bool:
     return any((_floats(n) or set()) & WIDE for n in (node, *node.all_input_nodes))
 
 
-def _wide(node: fx.Node) -> bool:
+def _in_float64(node: fx.Node) -> bool:
     dtypes = _floats(node)
-    return node.op == "output" or (dtypes is not None and dtypes <= WIDE)
+    wide = node.op == "output" or (dtypes is not None and dtypes <= WIDE)
+    return wide and not any(map(_rounded, _numbers(node)))
 
 
 def _floats(node: fx.Node) -> set[torch.dtype] | None:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from fxmorph.core.kernel_faults import KernelFault
+from fxmorph.core.strides import visible_strides
 from fxmorph.model import RNG_SEED
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import Contents, is_tensor, look_into
@@ -51,7 +52,7 @@ class Meta:
         """Strides of the dimensions of size > 1; an empty tensor has none that can be seen."""
         if self.numel == 0:
             return ()
-        return tuple(st for st, sz in zip(self.stride, self.shape, strict=True) if sz > 1)
+        return visible_strides(self.shape, self.stride)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from fxmorph.core.strides import visible_strides
 from fxmorph.torchapi.decompose import is_decomposed
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, mutated_arguments
 from fxmorph.torchapi.fake import FakeTensorMode, unlogged
@@ -23,7 +24,7 @@ class _Comparing(DispatchMode):
         told = _told(func, args, kwargs) if not self._found and _has_a_fake_kernel(func) else None
         result = func(*args, **kwargs)
         if told is not None:
-            given = [_steps(t) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+            given = _layouts(result)
             if len(given) == len(told) and given != told:
                 self._found.append(str(func))
         return result
@@ -45,15 +46,18 @@ def _told(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> li
         given = tree_map(fake, (args, kwargs))
         with mode:
             result = func(*given[0], **given[1])
-        return [_steps(t) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        return _layouts(result)
     return None
 
 
-def _steps(tensor: torch.Tensor) -> Any:
-    """Shape and strides, but for dimensions of which no stride counts."""
-    if tensor.layout is not torch.strided or not tensor.numel():
-        return tuple(tensor.shape)
-    return [(size, step) for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+def _layouts(result: Any) -> list[Any]:
+    """Shapes of the tensors that a call gives, and strides where these can be seen."""
+    tensors = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+    dense = [t.layout is torch.strided and t.numel() > 0 for t in tensors]
+    return [
+        (tuple(t.shape), visible_strides(t.shape, t.stride()) if seen else ())
+        for t, seen in zip(tensors, dense, strict=True)
+    ]
 
 
 @contextlib.contextmanager

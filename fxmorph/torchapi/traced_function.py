@@ -20,6 +20,7 @@ from unittest import mock
 import torch
 from torch import fx
 
+from fxmorph.core.strides import visible_strides
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of, tensors_of, tree_leaves, written_tensors
 from fxmorph.torchapi.plain_runtime import levels, results_without_effects, run_plainly
 from fxmorph.torchapi.storages import storage_key
@@ -261,16 +262,10 @@ def _agree(first: Sequence[Any], second: Sequence[Any], laid_out: bool) -> bool:
 def alike(a: torch.Tensor, b: torch.Tensor, laid_out: bool = False) -> bool:
     """Whether two tensors hold about the same numbers, in whatever shape; ``laid_out``: with the same strides, too."""
     same = a.numel() == b.numel() and a.dtype == b.dtype and a.layout == b.layout == torch.strided
-    if laid_out and same and not _same_strides(a, b):
+    if laid_out and same and visible_strides(a.shape, a.stride()) != visible_strides(b.shape, b.stride()):
         return False
     a, b = a.detach(), b.detach()
     return same and torch.allclose(a.reshape(-1), b.reshape(-1), RTOL, ATOL, equal_nan=True)
-
-
-def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Of dims that are longer than one: of others nothing hangs on the stride."""
-    mine, theirs = ([s for n, s in zip(t.shape, t.stride(), strict=True) if n > 1] for t in (a, b))
-    return mine == theirs
 
 
 # -- the operator whose functional form is wrong -------------------------------------

@@ -7,7 +7,6 @@ its step, strides, paddings) are other small ones.  What eager refuses of it nob
 from __future__ import annotations
 
 import contextlib
-import logging
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +20,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from fxmorph.torchapi.fake import unlogged
 
 #: Changes of one call.
 CHANGES = 2
@@ -67,7 +68,7 @@ def passes_shape_check(called: Callable[..., Any], call: tuple[Any, list[Any], d
     Eager may look at less: of an empty tensor many operators return a copy, whatever dimension they are asked for.
     """
     try:
-        with torch.no_grad(), _without_logs(), _fake_mode(called) as fake:
+        with torch.no_grad(), unlogged(), _fake_mode(called) as fake:
             first, rest, keywords = tree_map(lambda v: fake(v) if isinstance(v, torch.Tensor) else v, call)
             called(first, *rest, **keywords)
     except _NO_ANSWER:
@@ -87,17 +88,6 @@ def _fake_mode(called: Callable[..., Any]) -> Iterator[Callable[[torch.Tensor], 
             yield mode.from_tensor
     else:
         yield lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
-
-
-@contextlib.contextmanager
-def _without_logs() -> Iterator[None]:
-    """A shape function that refuses is what is asked for here, and torch logs the whole trace of it."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    before, log.disabled = log.disabled, True  # a level forgets what all loggers have looked up
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 def _one_otherwise(leaves: list[Any], rng: random.Random, wanted: Any, change: Callable[[Any], Any]) -> list[Any]:

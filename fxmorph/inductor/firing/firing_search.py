@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -242,7 +243,7 @@ class FiringSearch:
 
     # -- programs -------------------------------------------------------------------
 
-    @property
+    @cached_property
     def _vocabulary(self) -> Words:
         named = tuple(d for d in self.words.dtypes if not d.is_complex)
         dtypes = named[:4]
@@ -258,7 +259,7 @@ class FiringSearch:
         named = {*self.words.methods, *map(name_of, self.words.targets)}
         return self.writes and (self.aten or any(n in _COPIES or (n.endswith("_") and n[0] != "_") for n in named))
 
-    @property
+    @cached_property
     def _targets(self) -> list[Any]:
         found: dict[Any, None] = {}
         for target in self.words.targets:
